@@ -332,6 +332,48 @@ async def test_the_rules_for_thinking_apply_to_an_effort_without_a_level() -> No
     assert (sent["output_config"], "temperature" in sent) == ({"effort": "max"}, False)
 
 
+NO_KEEPING = {"provider": {"data_collection": "deny"}}
+
+# the options of the first account and of the second one
+ACCOUNTS: list[tuple[str, str]] = [
+    ("options.base_url = 'http://a.invalid'", ""),
+    ("", "options.base_url = 'http://b.invalid'"),
+    ("options.base_url = 'http://a.invalid'", "options.base_url = 'http://b.invalid'"),
+    ("options.base_url = 'http://a.invalid'", "options.headers = { x-team = 'red' }"),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), ACCOUNTS)
+@pytest.mark.parametrize(
+    ("path", "model", "fields"),
+    [
+        ("/v1/chat/completions", "openrouter/any", NO_KEEPING),
+        ("/v1/chat/completions", "groq/any", {"logit_bias": {"7": 1}, "n": 2}),
+        ("/v1/messages", "anthropic/claude-opus-5", {"service_tier": "auto", "max_tokens": 50}),
+        (
+            "/v1/messages",
+            "anthropic/claude-opus-5",
+            {"service_tier": "auto", "max_tokens": 50_000, **MAX},
+        ),
+    ],
+    ids=["a choice of hosts", "several answers", "a field", "a field and an effort"],
+)
+async def test_the_clients_fields_reach_every_account_of_a_provider(
+    path: str, model: str, fields: dict[str, Any], first: str, second: str
+) -> None:
+    tiers = "".join(
+        f"[[routes.best.tiers]]\nmodel = '{model}'\n{each}\n" for each in (first, second)
+    )
+    busy = MemoryResponse.of_json({"error": {"message": "busy"}}, 503)
+    http, keys = MemoryHTTPClient(busy, busy), {model.partition("/")[0]: {"api_key": "k"}}
+    body = {"model": "best", "messages": [{"role": "user", "content": "Hi"}], **fields}
+    config = Source("team.toml", tiers).config({})
+    async with serving(http=http, providers=keys, config=config) as gateway:
+        answer = await ask(gateway, path, body)
+    assert [{n: v for n, v in sent.items() if n in fields} for sent in http.bodies] == [fields] * 2
+    assert "x-swink-dropped" not in answer.headers
+
+
 async def test_an_option_stands_for_cache_marks_at_other_providers() -> None:
     upstream = Scripted(ANSWER)
     async with serving(upstream) as gateway:

@@ -529,6 +529,8 @@ TEXT = {"type": "text", "text": "Hi", **MARK}
 HIT = {"type": "search_result", "source": "s", "title": "t", "content": [TEXT], **MARK}
 WEB = {"type": "web_search_20250305", "name": "web_search", **MARK}
 
+POINT = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+
 MARKED: list[tuple[str, str, dict[str, Any]]] = [
     (
         "anthropic/claude-opus-5",
@@ -549,6 +551,16 @@ MARKED: list[tuple[str, str, dict[str, Any]]] = [
         "openrouter/anthropic/claude-sonnet-4.5",
         "/v1/chat/completions",
         {"messages": [{"role": "user", "content": [TEXT]}], "tools": [{**FUNCTION, **MARK}]},
+    ),
+    (
+        "openai/gpt-5.1",
+        "/v1/responses",
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "Hi", **POINT}]}]},
+    ),
+    (
+        "openai/gpt-5.1",
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", **POINT}]}]},
     ),
     (
         "anthropic/claude-opus-5",
@@ -576,6 +588,7 @@ async def test_a_route_without_the_option_cache_sends_no_cache_marks(
     (sent,) = http.requests
     assert b"Hi" in sent.body
     assert b"cache_control" not in sent.body
+    assert b"prompt_cache_breakpoint" not in sent.body
     assert "cache" in answer.headers["x-swink-dropped"].split(", ")
 
 

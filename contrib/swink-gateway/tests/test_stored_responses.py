@@ -14,7 +14,7 @@ from made import events, said
 from serving import Answer, Scripted, ask, serving
 from test_tenancy import ALICE, BOB, KEYS, RESPONSES, VALUES
 
-from swink_core import TextDelta, TextEnd, TextStart, UserMessage
+from swink_core import StopReason, TextDelta, TextEnd, TextStart, UserMessage
 from swink_gateway.policy.config import Source
 from swink_gateway.protocols.frames import encode
 from swink_gateway.serving.conversation_store import ConversationStore, Kept
@@ -49,6 +49,19 @@ async def test_a_response_is_read_again_as_it_was(stream: bool) -> None:
     assert (found["id"], found["object"], found["status"]) == (id, "response", "completed")
     assert found["output"][0]["content"][0]["text"] == "Hello"
     assert found["metadata"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_with_a_refusal_is_read_again_as_it_was(stream: bool) -> None:
+    words = [TextStart(0), TextDelta(0, "I can't."), TextEnd(0, {"refusal": True})]
+    upstream = Scripted(events(*words, stop_reason=StopReason.CONTENT_FILTER))
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, PATH, {**BODY, "stream": stream}, headers=ALICE)
+        first = answer.frames[-1]["response"] if stream else answer.json
+        found = (await read(gateway, first["id"])).json
+    assert first["output"][0]["content"][0]["type"] == "refusal"
+    assert (first["status"], first["incomplete_details"]) == ("completed", None)
+    assert found == first
 
 
 async def test_the_input_items_come_in_pages() -> None:

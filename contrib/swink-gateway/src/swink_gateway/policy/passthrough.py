@@ -49,6 +49,7 @@ __all__ = [
     "names_none",
     "own_api",
     "with_exact_thinking",
+    "with_shared",
 ]
 
 MOST_KNOWN = 1000
@@ -179,7 +180,7 @@ def answering(
     for (model, own), speaks in zip(chain, spoken, strict=True):
         if speaks != wire_format:
             continue
-        is_other = bool(left) and (model.provider != left[0][0].provider or "base_url" in own)
+        is_other = bool(left) and model.provider != left[0][0].provider
         if is_other or "extra" in own:  # such a model does not get the fields of the call
             path = asked.answers_field.split(".")
             own = {**own, "extra": _with(own.get("extra"), path, asked.answers)}
@@ -192,6 +193,32 @@ def answering(
         )
         raise Refused(of_bad_request(why), 400)
     return left, [wire_format] * len(left)
+
+
+_OF_CLIENTS = ("extra", "headers", "settings")
+"""Options of clients that apply to a single provider."""
+
+
+def with_shared(
+    targets: Sequence[tuple[Any, Mapping[str, Any]]],
+    chain: Sequence[tuple[Model, Mapping[str, Any]]],
+    options: Mapping[str, Any],
+) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Return the targets of a call; those of the first model's provider get the options of clients.
+
+    The core applies `_OF_CLIENTS` in the options of the call to the first model's address only,
+    because a caller's options may contain credentials; a client's do not. The operator's options
+    override them.
+    """
+    shared = {name: options[name] for name in _OF_CLIENTS if options.get(name)}
+    if not shared:
+        return [*targets]
+    first = chain[0][0].provider
+    models = (model for model, _ in chain)
+    return [
+        (to, {**shared, **own} if model.provider == first else own)
+        for model, (to, own) in zip(models, targets, strict=True)
+    ]
 
 
 def with_exact_thinking(
@@ -213,8 +240,8 @@ def with_exact_thinking(
     for (model, own), speaks in zip(chain, spoken, strict=True):
         has_efforts = speaks == wire_format and level in rule_of(model).efforts
         if has_efforts and own.keys().isdisjoint({"thinking", "extra"}):
-            is_other = model.provider != chain[0][0].provider or (targets and "base_url" in own)
-            fields = {} if is_other else asked.own  # as for the option `extra` of the call
+            is_other = model.provider != chain[0][0].provider
+            fields = {} if is_other else asked.own  # as in `with_shared`
             exact = {n: {**fields.get(n, {}), **part} for n, part in asked.exact_thinking.items()}
             target = client.target(model, thinking=level)
             targets.append((target, {**own, "extra": {**fields, **exact}}))

@@ -41,7 +41,8 @@ VENDORS_WORDS: Mapping[str, frozenset[str]] = {
     for option, names in {
         TOOLS: ABOUT_TOOLS,
         CACHE: {
-            "cachePoint", "cache_control", "prompt_cache_options", "prompt_cache_retention",
+            "cachePoint", "cache_control", "prompt_cache_breakpoint", "prompt_cache_options",
+            "prompt_cache_retention",
         },
         MAX_TOKENS: {
             "max_completion_tokens", "max_length", "max_new_tokens", "max_output_tokens",

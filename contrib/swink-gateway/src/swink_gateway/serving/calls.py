@@ -52,6 +52,7 @@ from swink_gateway.policy.passthrough import (
     answerable,
     answering,
     with_exact_thinking,
+    with_shared,
 )
 from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
@@ -337,6 +338,7 @@ class Calls:
         if asked.exact_thinking:
             del options["thinking"]
             targets = with_exact_thinking(self.client, chain, spoken, asked, protocol.wire_format)
+        targets = with_shared(targets, chain, options)
         targets = [(target, persistent(own, unseen)) for target, own in targets]
         stream = self.client.stream(targets, found.context, **options)
         stream.call.tenant = owner

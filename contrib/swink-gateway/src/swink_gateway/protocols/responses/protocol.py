@@ -183,12 +183,15 @@ class ResponsesEncoder(EventEncoder):
 
     def _begin(self, known: Known, batch: Sequence[Any], out: list[bytes]) -> None:
         provider = known.model.provider
-        self._items = Items(self._facts.id, provider, self._is_own(provider), self._asked.tools)
+        self._items = self._items_from(provider)
         self._begun = True
         if not self._response:
             said = id_of(known, batch, self._facts, PREFIX)
             self._announce(self._id_of(said, provider), model_of(known, batch), out)
         self._response["model"] = model_of(known, batch)
+
+    def _items_from(self, provider: str) -> Items:
+        return Items(self._facts.id, provider, self._is_own(provider), self._asked.tools)
 
     def _is_own(self, provider: str) -> bool:
         return self._facts.wire_formats.get(provider) == WIRE_FORMAT
@@ -367,14 +370,14 @@ class ResponsesEncoder(EventEncoder):
     def whole(self, message: AssistantMessage) -> bytes:
         """Encode a response; if it has been streamed, with the items that the client received."""
         provider = message.provider or ""
-        items = Items(self._facts.id, provider, self._is_own(provider), self._asked.tools)
         if not self._response:
             self._response = self._head(self._id_of(message.response_id, provider), message.model)
         response = {**self._response, "model": message.model}
         if not self._output:
-            self._output += [item for block in message.content for item in items.of(block)]
+            self._items = self._items_from(provider)
+            self._output += [item for block in message.content for item in self._items.of(block)]
         response["output"] = self.output
-        response |= items.ending(message.stop_reason or StopReason.STOP, message.metadata)
+        response |= self._items.ending(message.stop_reason or StopReason.STOP, message.metadata)
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)
 
