@@ -108,11 +108,19 @@ def count(arguments: tuple[str, ...]) -> int:
     return int(line.rpartition(":")[2].replace(",", ""))
 
 
+def compile_modules() -> None:
+    """Run each measure once without counting, so that no counted run compiles a module."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(_run, dict.fromkeys(measure.longer for measure in MEASURES)))
+
+
+def _run(arguments: tuple[str, ...]) -> None:
+    subprocess.run([sys.executable, *arguments], env=_fixed(), check=True)
+
+
 def measured(measures: tuple[Measure, ...] = MEASURES) -> dict[str, int]:
     """Return the instructions of a unit of each measure, by its name."""
     runs = {run: 0 for measure in measures for run in (measure.shorter, measure.longer)}
-    for run in runs:  # once without counting: what is compiled now is compiled no more
-        subprocess.run([sys.executable, *run], env=_fixed(), check=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         counts = dict(zip(runs, pool.map(count, runs), strict=True))
     return {m.name: (counts[m.longer] - counts[m.shorter]) // m.units for m in measures}
@@ -148,6 +156,7 @@ def main() -> int:
     if shutil.which("valgrind") is None:
         print("valgrind is not here, so no instructions are counted (apt install valgrind)")
         return 0
+    compile_modules()
     here, now = environment(), measured()
     baselines = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     before = baselines.get(here, {})
