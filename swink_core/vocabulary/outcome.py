@@ -149,6 +149,9 @@ def _sum(a: N | None, b: N | None) -> N | None:
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 """The names of the counts of a `Usage`, in order."""
 
+DOLLARS = ("input", "output", "cache_read", "cache_write", "fees", "total")
+"""The amounts of a `Cost`."""
+
 MOST_TOKENS = 10**12
 """Upper limit of plausible token counts."""
 
