@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from copy import deepcopy
+from importlib.metadata import entry_points
 from typing import Any
 
 import msgspec
@@ -34,7 +35,21 @@ CATALOG = Catalog(Host(environ={}), environ={})
 INSTALLED = Host(environ={}).provider_names()
 
 
-@pytest.mark.parametrize("provider", INSTALLED)
+OF_ONE_DIALECT = {
+    entry.name
+    for entry in entry_points(group="swink.providers")
+    if entry.value == "swink_provider_openai:OpenAIProvider"
+} - {"openai", "groq"}
+"""Providers with the code of OpenAI and Groq, which `make heavy` and `make judge` ask."""
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        pytest.param(name, marks=[pytest.mark.heavy] if name in OF_ONE_DIALECT else [])
+        for name in INSTALLED
+    ],
+)
 def test_what_a_provider_sends_is_accepted_and_whole(provider: str) -> None:
     """A sample of what `make judge` does: one case in 113, the same ones every time."""
     run = asyncio.run(examined(JUDGE, RunOptions([provider], share=113)))

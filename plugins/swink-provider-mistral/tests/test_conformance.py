@@ -1,5 +1,7 @@
 """The conformance kit on this provider."""
 
+import pytest
+
 from swink_testing.conformance import ProviderConformance
 
 
@@ -8,6 +10,7 @@ class TestMistral(ProviderConformance):
     model = "mistral/mistral-medium-3-5"
 
 
+@pytest.mark.heavy
 class TestMistralByDefault(ProviderConformance):
     """Conformance tests of the default model."""
 

@@ -1,5 +1,7 @@
 """The conformance kit on Ollama."""
 
+import pytest
+
 from swink_testing.conformance import ProviderConformance
 
 
@@ -8,6 +10,7 @@ class TestOllama(ProviderConformance):
     model = "ollama/qwen3:4b"
 
 
+@pytest.mark.heavy
 class TestOllamaByDefault(ProviderConformance):
     """Conformance tests of the default model."""
 

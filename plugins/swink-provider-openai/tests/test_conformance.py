@@ -37,6 +37,7 @@ class TestGroq(ProviderConformance):
     provider = "groq"
 
 
+@pytest.mark.heavy
 class TestOpenRouter(ProviderConformance):
     provider = "openrouter"
 

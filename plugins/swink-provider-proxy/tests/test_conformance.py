@@ -1,5 +1,7 @@
 """The conformance kit on this provider."""
 
+import pytest
+
 from swink_testing.conformance import ProviderConformance
 
 
@@ -8,6 +10,7 @@ class TestProxy(ProviderConformance):
     model = "proxy/acme/large"
 
 
+@pytest.mark.heavy
 class TestProxyByDefault(ProviderConformance):
     """Conformance tests of the default model."""
 
