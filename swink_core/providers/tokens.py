@@ -49,6 +49,9 @@ FETCH_SECONDS = 60.0
 MOST_TOKENS = 1024
 """The maximum number of tokens that a provider keeps; the least recently used are dropped."""
 
+NO_TOKEN = "token"
+"""The code of a failed fetch."""
+
 TOKEN_BYTES = 64 * 1024
 """The maximum size of a response with a token, in bytes."""
 
@@ -119,7 +122,8 @@ class TokenHTTP:
 
         `into` is a type that msgspec decodes, or `bytes` for the raw body. If the service refuses
         the request, raises ProviderFailure of kind `auth`; HTTP 408, 429, 5xx and lost connections
-        are of kind `network`, which is retried.
+        are of kind `network`, which is retried. Unless the service could not be reached, the code
+        of the failure is `token`.
         """
         try:
             return await self._read(request, into)
@@ -129,6 +133,7 @@ class TokenHTTP:
                 why = failure.message or f"HTTP {failure.status}"
                 who = self._grant.issuer or urlsplit(request.url).hostname
                 failure.message = f"{who} issued no token: {why}"
+                failure.code = NO_TOKEN
             raise ProviderFailure(failure) from error
 
     async def _read(self, request: HTTPRequest, into: type[T]) -> T:
@@ -156,7 +161,6 @@ class TokenHTTP:
         finally:
             response.close()
         call.tap(failure.body, leg)
-        failure.code = failure.code or "token"
         raise ProviderFailure(failure)
 
 
@@ -247,7 +251,7 @@ class Tokens:
                 raise TypeError(f"fetch() returned a {type(token).__name__}, not a Token")
         except TimeoutError as error:
             why = f"no token was received within {FETCH_SECONDS:g} s"
-            failure = Failure("request", kind=Kind.TIMEOUT, code="token", message=why)
+            failure = Failure("request", kind=Kind.TIMEOUT, code=NO_TOKEN, message=why)
             failure.exception = error
             return self._failed(grant, call, ProviderFailure(failure))
         except Exception as error:

@@ -483,18 +483,24 @@ async def test_an_invalid_token_is_a_classified_failure(
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
-    [(b"", "token"), (b"{}", "token"), (b'{"error": {"code": "expired"}}', "expired")],
+    ("body", "why"),
+    [
+        (b"", "HTTP 400"),
+        (b"{}", "HTTP 400: '{}'"),
+        (b'{"error": {"code": "expired"}}', """HTTP 400: '{"error": {"code": "expired"}}'"""),
+        (b'{"error": {"code": "expired", "message": "Log in."}}', "Log in."),
+    ],
 )
-async def test_a_refusal_without_a_code_of_its_own_has_the_code_of_tokens(
-    body: bytes, code: str
+async def test_a_refusal_has_the_code_of_tokens_and_the_services_message(
+    body: bytes, why: str
 ) -> None:
     service = Service()
     service.status, service.body = 400, body
     async with client(service) as toy:
         with pytest.raises(swink.AuthenticationError) as caught:
             await toy.complete(MODEL, "Hi")
-    assert caught.value.code == code
+    assert caught.value.code == "token"
+    assert caught.value.message == f"login.toy.invalid issued no token: {why}"
 
 
 @pytest.mark.parametrize("status", [200, 400])

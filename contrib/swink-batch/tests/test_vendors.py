@@ -25,6 +25,7 @@ from vendor_servers import (
 
 from swink_batch import Job, Tally, run, via_batch
 from swink_batch.journal import FileEngine, Journal
+from swink_batch.vendors import Vendor
 from swink_core import (
     Call,
     Client,
@@ -151,6 +152,32 @@ async def test_a_batch_is_not_lost_if_a_login_expires_while_it_runs(
     assert {name: line["text"] for name, line in lines.items()} == {
         f"r{n}": f"answer to row r{n}" for n in range(2)
     }
+
+
+@pytest.mark.parametrize("kind", [StreamErrorKind.AUTH, StreamErrorKind.NETWORK])
+async def test_answers_are_not_lost_if_a_login_expires_while_they_are_parsed(
+    kind: StreamErrorKind,
+    tmp_path: Path,
+    vendor: tuple[str, VendorServer, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = Vendor.answer
+
+    async def failing(self: Vendor, *given: Any) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(HTTPProvider, "authorize", expired)
+            return await answer(self, *given)
+
+    async def expired(self: HTTPProvider, *given: Any) -> Any:
+        why = Failure("request", kind=kind, code="no_credentials", message="the session expired")
+        raise ProviderFailure(why)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Vendor, "answer", failing)
+        with pytest.raises(SwinkError, match="the session expired"):
+            await asked(tmp_path, vendor, ROWS[:2])
+    tally, _ = await asked(tmp_path, vendor, ROWS[:2])
+    assert (tally.answered, len(vendor[1].batches)) == (2, 1)
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"], indirect=True)

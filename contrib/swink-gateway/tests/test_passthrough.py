@@ -303,22 +303,32 @@ async def test_an_effort_without_a_level_reaches_each_model_that_has_efforts(
     assert answer.headers.get("x-swink-dropped") == dropped
 
 
-# the model, the reasoning that it gets, and what is reported as dropped
-REASONING_MAX: list[tuple[str, dict[str, Any], str | None]] = [
-    ("openai/gpt-6-sol", {"effort": "max", "summary": "auto", "mode": "pro"}, None),
-    ("openai/gpt-5.1", {"effort": "high", "summary": "auto", "mode": "pro"}, "reasoning.effort"),
+OVER_RESPONSES = ("/v1/responses", {"input": "Hi", "reasoning": {"effort": "max"}})
+OVER_CHAT = (
+    "/v1/chat/completions",
+    {"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "max"},
+)
+
+# the path and body, the model, the effort that it gets, and what is reported as dropped
+HIGHEST: list[tuple[tuple[str, dict[str, Any]], str, str, str | None]] = [
+    (OVER_RESPONSES, "openai/gpt-5.5", "xhigh", "reasoning.effort"),
+    (OVER_RESPONSES, "openai/gpt-5.1", "high", "reasoning.effort"),
+    (OVER_CHAT, "openai/gpt-5.5", "xhigh", "reasoning_effort"),
+    (OVER_CHAT, "openrouter/any", "xhigh", "reasoning_effort"),
+    (OVER_CHAT, "cerebras/kimi-k3", "max", None),
 ]
 
 
-@pytest.mark.parametrize(("model", "expected", "dropped"), REASONING_MAX)
-async def test_the_effort_max_of_responses_reaches_models_with_efforts_above_high(
-    model: str, expected: dict[str, Any], dropped: str | None
+@pytest.mark.parametrize(("how", "model", "effort", "dropped"), HIGHEST)
+async def test_a_lowered_effort_is_reported(
+    how: tuple[str, dict[str, Any]], model: str, effort: str, dropped: str | None
 ) -> None:
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
-    body = {"model": model, "input": "Hi", "reasoning": {"effort": "max", "mode": "pro"}}
-    async with serving(http=http, providers={"openai": {"api_key": "k"}}) as gateway:
-        answer = await ask(gateway, "/v1/responses", body)
-    assert http.bodies[0]["reasoning"] == expected
+    keys = {model.partition("/")[0]: {"api_key": "k"}}
+    async with serving(http=http, providers=keys) as gateway:
+        answer = await ask(gateway, how[0], {"model": model, **how[1]})
+    [sent] = http.bodies
+    assert effort in (sent.get("reasoning_effort"), sent.get("reasoning", {}).get("effort"))
     assert answer.headers.get("x-swink-dropped") == dropped
 
 
@@ -372,6 +382,20 @@ async def test_the_clients_fields_reach_every_account_of_a_provider(
         answer = await ask(gateway, path, body)
     assert [{n: v for n, v in sent.items() if n in fields} for sent in http.bodies] == [fields] * 2
     assert "x-swink-dropped" not in answer.headers
+
+
+@pytest.mark.parametrize("team", ["x-team", "Anthropic-Beta"])
+async def test_headers_of_clients_and_of_accounts_are_sent_together(team: str) -> None:
+    account = f"model = 'anthropic/claude-opus-5'\noptions.headers = {{ {team} = 'red' }}\n"
+    config = Source("team.toml", f"[[routes.best.tiers]]\n{account}" * 2).config({})
+    busy = MemoryResponse.of_json({"error": {"message": "busy"}}, 503)
+    http = MemoryHTTPClient(busy, busy)
+    body = {"model": "best", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    async with serving(http=http, providers={"anthropic": {"api_key": "k"}}, config=config) as g:
+        await ask(g, "/v1/messages", body, headers={"anthropic-beta": "context-management"})
+    sent = [{n.lower(): v for n, v in request.headers.items()} for request in http.requests]
+    beta = "red" if team == "Anthropic-Beta" else "context-management"
+    assert [(each["anthropic-beta"], each[team.lower()]) for each in sent] == [(beta, "red")] * 2
 
 
 async def test_an_option_stands_for_cache_marks_at_other_providers() -> None:

@@ -387,3 +387,17 @@ async def test_a_tools_fields_that_name_another_model_are_dropped(
         answer = await ask(gateway, NATIVE[0], said, headers=ALICE)
     assert [tool.metadata for tool in upstream.context.tools] == [None]
     assert answer.headers["x-swink-dropped"] == "tools.f"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_several_answers_of_a_fallback_do_not_reach_a_model_that_is_forbidden_there(
+    count: int,
+) -> None:
+    tool = {"type": "subagent", "model": "dear"}
+    body = {"model": "first-haiku", "messages": SAID, "n": count, "tools": [tool]}
+    upstream = Scripted(ANSWER)
+    async with serving(upstream, config=Source("t", FRANK).config(VALUES)) as gateway:
+        answer = await ask(gateway, CHAT[0], body, headers=ALICE)
+    assert "tools" not in upstream.options.extra
+    assert "tools (subagent)" in answer.headers["x-swink-dropped"]
+    assert upstream.calls[-1].model.provider == ("anthropic" if count == 1 else "openrouter")

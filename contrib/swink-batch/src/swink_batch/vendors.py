@@ -23,6 +23,7 @@ from swink_core import (
     Failure,
     Host,
     ProviderFailure,
+    StreamError,
     SwinkError,
     Usage,
     UsageError,
@@ -132,11 +133,18 @@ class Vendor:
     async def answer(self, stream: Any, status: int, body: bytes) -> Any:
         """Return a call's answer, parsed from a batch result.
 
-        Raises SwinkError if the row failed.
+        Raises SwinkError if the row failed; the error is an `Unsettled` if the result could not be
+        parsed because the call has no credentials at the moment.
         """
         async with self._alone:
             self._wire.begin((status, body))
-            return await stream.result()
+            try:
+                return await stream.result()
+            except StreamError as error:
+                if self._wire.request is not None or error.kind not in (Kind.AUTH, *_PASSING):
+                    raise
+                advice = error.resolution or _AGAIN
+                raise Unsettled(error.message, title=error.title, resolution=advice) from error
 
     async def submit(self, rows: Sequence[tuple[str, bytes]], token: str) -> str:
         """Submit a batch and return its id.
@@ -228,7 +236,7 @@ _AGAIN = "Correct the problem in the message and start the run again: it resumes
 
 
 class Unsettled(SwinkError):
-    """A failure, perhaps temporary, of a request that the vendor may nevertheless have accepted."""
+    """A failure, perhaps temporary, after which the vendor may nevertheless have the batch."""
 
 
 def batch_price(call: Call, usage: Usage | None, share: float | None) -> float | None:
@@ -290,7 +298,7 @@ class _Answer:
 
 
 class _Wire:
-    """An HTTP client that stores the request, or returns a given answer."""
+    """An HTTP client that stores the request, and returns a given answer."""
 
     sends_nothing = True  # no cache may answer its calls, which differ in nothing but the answer
 
@@ -303,9 +311,9 @@ class _Wire:
         self.request, self._answer = None, answer
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
+        self.request = request
         if self._answer is not None:
             return _Answer(*self._answer)
-        self.request = request
         why = "it is sent with its batch"
         raise ProviderFailure(Failure("request", kind=Kind.CANCELLED, code="kept", message=why))
 

@@ -256,6 +256,8 @@ class BatchRunner(Runner):
             answer = succeeded(request.id, await vendor.answer(stream, status, body), self._model)
             if self._reads_json:
                 answer = as_json(answer)
+        except Unsettled:
+            raise
         except SwinkError as error:
             answer = failed(request.id, error, self._model)
         answer.cost = in_dollars(batch_price(stream.call, stream.call.usage, vendor.api.share))

@@ -96,7 +96,6 @@ class ClientCredentials(Grant):
         """Keep only the first line of the reason in Entra ID's response."""
         refusal = msgspec.json.decode(failure.body, type=_Refusal)
         reason = refusal.error_description or refusal.error
-        failure.code = "entra"
         failure.message = reason.splitlines()[0] if reason else None
 
 

@@ -179,7 +179,7 @@ def _botocore_credentials(profile: str | None) -> Any:
     try:
         credentials = session.get_credentials()
     except Exception as error:  # botocore's own exceptions, unknown without importing it
-        raise _refused(f"botocore found no credentials: {error}") from error
+        raise _refused(f"botocore found no credentials: {error}", "token") from error
     if credentials is None:
         raise _refused(
             "no credentials for Bedrock: neither the environment, a profile, a container nor an "
@@ -193,14 +193,12 @@ def _keys_of_botocore(profile: str | None) -> AccessKeys:
     try:
         frozen = credentials.get_frozen_credentials()
     except Exception as error:  # botocore's own exceptions, unknown without importing it
-        raise _refused(f"botocore could not renew the credentials: {error}") from error
+        raise _refused(f"botocore could not renew the credentials: {error}", "token") from error
     keys = Credentials(frozen.access_key, frozen.secret_key, frozen.token)
     expiry = getattr(credentials, "_expiry_time", None)  # it has no public equivalent
     seconds = inf if expiry is None else (expiry - datetime.now(UTC)).total_seconds()
     return AccessKeys.of(keys, seconds)
 
 
-def _refused(message: str) -> ProviderFailure:
-    return ProviderFailure(
-        Failure("request", kind=Kind.AUTH, code="no_credentials", message=message)
-    )
+def _refused(message: str, code: str = "no_credentials") -> ProviderFailure:
+    return ProviderFailure(Failure("request", kind=Kind.AUTH, code=code, message=message))

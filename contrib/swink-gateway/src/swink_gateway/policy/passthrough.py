@@ -36,7 +36,7 @@ from swink_core import (
 from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
-from swink_gateway.protocols.options import MARK
+from swink_gateway.protocols.options import HIGHEST, MARK
 from swink_gateway.protocols.tool_names import Known
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "answerable",
     "answering",
     "check_named_by_client",
+    "lowers_effort",
     "names_none",
     "own_api",
     "with_exact_thinking",
@@ -195,6 +196,12 @@ def answering(
     return left, [wire_format] * len(left)
 
 
+def lowers_effort(model: Model, asked: Asked) -> bool:
+    """Return True if the client asks for the effort `max`, and the model gets a lower one."""
+    lowered = asked.highest_effort and "thinking" in asked.options
+    return bool(lowered) and rule_of(model).efforts.get("extra_high") != HIGHEST
+
+
 _OF_CLIENTS = ("extra", "headers", "settings")
 """Options of clients that apply to a single provider."""
 
@@ -208,7 +215,7 @@ def with_shared(
 
     The core applies `_OF_CLIENTS` in the options of the call to the first model's address only,
     because a caller's options may contain credentials; a client's do not. The operator's options
-    override them.
+    override them; of the headers, only those with the same name.
     """
     shared = {name: options[name] for name in _OF_CLIENTS if options.get(name)}
     if not shared:
@@ -216,9 +223,18 @@ def with_shared(
     first = chain[0][0].provider
     models = (model for model, _ in chain)
     return [
-        (to, {**shared, **own} if model.provider == first else own)
+        (to, _with_clients(own, shared) if model.provider == first else own)
         for model, (to, own) in zip(models, targets, strict=True)
     ]
+
+
+def _with_clients(own: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    found = {**shared, **own}
+    if "headers" in shared and "headers" in own:
+        names = {name.lower() for name in own["headers"]}
+        kept = {name: v for name, v in shared["headers"].items() if name.lower() not in names}
+        found["headers"] = {**kept, **own["headers"]}
+    return found
 
 
 def with_exact_thinking(

@@ -132,12 +132,14 @@ def permitted(
     """Return a request without content that could reach a model for which `may_ask` returns False.
 
     `may_ask` is called with a model's full name. `providers` are those of the models that may
-    answer, in order: the body fields reach the first one, and the fields of tools reach all of
-    them. Removed content is reported as dropped, even if `allowed_fields` lists the field. Raises
-    Refused for a field that is in neither `allowed_fields` nor the tables of this module and of the
-    protocols. If the key has a budget, a tool whose fees the vendor does not report is refused too.
+    answer, in order. The body fields reach the first one; if the client asks for several answers,
+    it may be a later one. The fields of tools reach all of them. Removed content is reported as
+    dropped, even if `allowed_fields` lists the field. Raises Refused for a field that is in neither
+    `allowed_fields` nor the tables of this module and of the protocols. If the key has a budget, a
+    tool whose fees the vendor does not report is refused too.
     """
-    permission = _Permission(providers, may_ask, {*allowed_fields}, [*asked.dropped])
+    reached = providers if asked.answers > 1 else providers[:1]
+    permission = _Permission(reached, providers, may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), dict):
         options["extra"] = permission.of_fields(extra, "options.extra.")
@@ -157,6 +159,7 @@ def permitted(
 
 @define
 class _Permission:
+    reached: Sequence[str]
     providers: Sequence[str]
     may_ask: Callable[[str], bool]
     allowed_fields: set[str]
@@ -168,13 +171,13 @@ class _Permission:
         for name, value in fields.items():
             is_allowed = name in self.allowed_fields
             if name == TOOLS and isinstance(value, list):
-                lost = [tool for tool in value if not self._is_open(tool)]
+                lost = [tool for tool in value if not self._is_open(tool, self.reached)]
                 self.dropped += [f"{path}{TOOLS} ({_type_of(tool)})" for tool in lost]
                 if left := [tool for tool in value if tool not in lost]:
                     found[name] = left
             elif name not in KNOWN_FIELDS and not is_allowed:
                 raise Refused(of_bad_request(_UNKNOWN.format(path + name, name)), 400)
-            elif not self._is_open({name: value}):
+            elif not self._is_open({name: value}, self.reached):
                 self.dropped.append(path + name)
             elif not is_allowed and (router := _router_of(name, value)):
                 place = f"{path}{name}.{router}"
@@ -205,15 +208,17 @@ class _Permission:
 
     def of_tool(self, tool: Tool) -> Tool:
         """Return a tool, with its provider's own fields if they are permitted."""
-        if all(self._is_open(tool.metadata, to) for to in dict.fromkeys(self.providers)):
+        if self._is_open(tool.metadata, self.providers):
             return tool
         self.dropped.append(f"{TOOLS}.{tool.name}")
         return replace(tool, metadata=None)
 
-    def _is_open(self, data: Any, provider: str | None = None) -> bool:
-        """Return True if the key may use all models in `data`; `None`: the first provider's."""
-        to = self.providers[0] if provider is None else provider
-        return all(self.may_ask(f"{to}/{name}") for name in _models(data))
+    def _is_open(self, data: Any, providers: Sequence[str]) -> bool:
+        """Return True if the key may use all models that `data` names, at all providers."""
+        names = [*_models(data)]
+        return all(
+            self.may_ask(f"{to}/{name}") for to in dict.fromkeys(providers) for name in names
+        )
 
 
 def _router_of(name: str, value: Any) -> str | None:

@@ -40,19 +40,20 @@ class Asked:
     values of options for such a provider, for options that stand for cache marks in the request;
     `None` means that only the marks are sent. `exact_thinking` contains the body fields for a
     reasoning effort to which no level of the option `thinking` is equal; models with efforts at
-    such a provider get these fields in place of the level. `tools` maps the names of tools that
-    are sent to the provider to the client's names. `said` is data from the request that the
-    encoder of the answer needs. `inherited` contains the names of those `options` that a
-    swink client sets for all its calls. `extra` contains body fields for this call only; they
-    override the fields in an inherited option `extra`. `idle` is the stop reason of a request that
-    the gateway answers without calling a provider (`None`: a normal request). `patience` is the
-    client's own time limit in seconds, if it sends one. `tags` are the client's tags for the
+    such a provider get these fields in place of the level. `highest_effort` is the path of an
+    effort `max` that the option `thinking` lowers to `extra_high`, or empty. `tools` maps the
+    names of tools that are sent to the provider to the client's names. `said` is data from the
+    request that the encoder of the answer needs. `inherited` contains the names of those `options`
+    that a swink client sets for all its calls. `extra` contains body fields for this call only;
+    they override the fields in an inherited option `extra`. `idle` is the stop reason of a request
+    that the gateway answers without calling a provider (`None`: a normal request). `patience` is
+    the client's own time limit in seconds, if it sends one. `tags` are the client's tags for the
     ledger. `memory` is the memory in bytes that the request takes. `answers` is the number of
     requested answers, and `answers_field` is the path of this number in the body; only a provider
     with the same wire format can give more than one answer. With `is_strict`, unsupported options
     are refused and not replaced. `notices` describe the changes that the gateway made to the
-    request. `prepared` is called once a large request is converted and
-    checked, or the provider has answered.
+    request. `prepared` is called once a large request is converted and checked, or the provider has
+    answered.
     """
 
     model: str
@@ -64,6 +65,7 @@ class Asked:
     own_places: list[str] = field(factory=list)
     own_options: dict[str, Any] = field(factory=dict)
     exact_thinking: dict[str, Any] = field(factory=dict)
+    highest_effort: str = ""
     headers: dict[str, str] = field(factory=dict)
     tools: dict[str, Any] = field(factory=dict)
     said: dict[str, Any] = field(factory=dict)

@@ -190,11 +190,12 @@ def for_clients(error: Error) -> Error:
     operator, and may reveal the model behind a name. The address of an unreachable upstream is
     private as well.
     """
+    if error.code == NO_TOKEN and error.error_kind is not Kind.AUTH:
+        return replace(error, error_message=UNREACHED, resolution=NOT_NOW)
     if error.phase == "connect" and error.error_kind in (Kind.NETWORK, Kind.TIMEOUT):
         said = error.error_message if error.code == RESTS else UNREACHED
         return replace(error, error_message=said, resolution=NOT_NOW)
-    advice = error.resolution or ""
-    if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:
+    if error.error_kind is not Kind.AUTH or KEY_HERE[0] in (error.resolution or ""):
         return error
     told = replace(error, title=NOT_LET_IN, resolution=ITS_OWNER)
     if error.status is not None or error.code == NO_TOKEN:
@@ -232,8 +233,9 @@ def why_again(retry: Retry) -> str:
     The event does not say whether a provider answered, so a failure of the credentials gets the
     same text in all cases but one: the gateway has no key.
     """
-    is_refused = retry.error_kind is Kind.AUTH and retry.code != NO_KEY
-    return OWN_KEY if is_refused else retry.error
+    if retry.error_kind is Kind.AUTH and retry.code != NO_KEY:
+        return OWN_KEY
+    return UNREACHED if retry.code == NO_TOKEN else retry.error
 
 
 def text_of(error: Error) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from swink_gateway.protocols import BadRequest
 from swink_gateway.protocols.fields import Fields
 
-__all__ = ["EFFORTS", "MARK", "SOUNDS", "answers", "marks_of", "response_format"]
+__all__ = ["EFFORTS", "HIGHEST", "MARK", "SOUNDS", "answers", "marks_of", "response_format"]
 
 MARK = "cache_control"
 """The field that marks the end of a cached part of the prompt."""
@@ -20,6 +20,9 @@ EFFORTS = {
     "xhigh": "extra_high", "max": "extra_high",
 }  # fmt: skip
 """swink's levels of thinking, by the vendors' names."""
+
+HIGHEST = "max"
+"""The effort above `xhigh`, for which swink has no level."""
 
 SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 

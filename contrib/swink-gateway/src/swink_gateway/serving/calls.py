@@ -51,6 +51,7 @@ from swink_gateway.policy.passthrough import (
     addressed,
     answerable,
     answering,
+    lowers_effort,
     with_exact_thinking,
     with_shared,
 )
@@ -324,6 +325,8 @@ class Calls:
         own = self._spoken.is_own(first, protocol.wire_format)
         found = addressed(asked, protocol.wire_format, first, wire_formats[first], own)
         asked.dropped = found.dropped
+        if lowers_effort(chain[0][0], asked):
+            asked.dropped.append(asked.highest_effort)
         unseen = not asked.stream
         options = persistent({"retry": self.retry, **found.options}, unseen)
         most = asked.patience

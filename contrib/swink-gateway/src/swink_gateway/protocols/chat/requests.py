@@ -34,7 +34,14 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS, SOUNDS, answers, marks_of, response_format
+from swink_gateway.protocols.options import (
+    EFFORTS,
+    HIGHEST,
+    SOUNDS,
+    answers,
+    marks_of,
+    response_format,
+)
 from swink_gateway.protocols.tool_names import Known, free_text_schema
 
 __all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "read_chat"]
@@ -72,6 +79,7 @@ def read_chat(body: Any) -> Asked:
         asked.answers_field = "n"
         fields["n"] = asked.answers
     asked.own = {**said.rest(), **fields, **({"tools": own} if own else {})}
+    asked.highest_effort = "reasoning_effort" if said.data("reasoning_effort") == HIGHEST else ""
     asked.dropped = said.dropped
     return asked
 

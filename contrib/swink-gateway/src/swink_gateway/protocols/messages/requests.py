@@ -37,7 +37,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS, MARK
+from swink_gateway.protocols.options import EFFORTS, HIGHEST, MARK
 from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 
 __all__ = ["WIRE_FORMAT", "read_messages"]
@@ -167,7 +167,7 @@ class _Reader:
                 case "adaptive" | "enabled":
                     options["thinking"] = EFFORTS.get(effort or "", "high")
                     is_in_option = True
-                    if effort is not None and (effort not in EFFORTS or effort == "max"):
+                    if effort is not None and (effort not in EFFORTS or effort == HIGHEST):
                         self._exact_thinking = {"output_config": {"effort": effort}}
                 case kind:
                     thinking.drop("type", kind)

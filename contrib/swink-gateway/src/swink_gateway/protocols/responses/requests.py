@@ -34,7 +34,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS, SOUNDS, marks_of, response_format
+from swink_gateway.protocols.options import EFFORTS, HIGHEST, SOUNDS, marks_of, response_format
 from swink_gateway.protocols.responses.items import ENCRYPTED, WIRE_FORMAT, is_made
 from swink_gateway.protocols.sealing import (
     Sealed,
@@ -93,7 +93,7 @@ class _Reader:
         self._tools: dict[str, Known] = {}
         self._own_tools: list[dict[str, Any]] = []
         self._own_fields: dict[str, Any] = {}
-        self._exact_thinking: dict[str, Any] = {}
+        self._highest_effort = ""
         self._called: dict[str, str] = {}
         self._beside: dict[int, list[Sealed]] = {}
         self._native: set[int] = set()
@@ -134,7 +134,7 @@ class _Reader:
             asked.own["metadata"] = metadata
         if self._own_tools:
             asked.own["tools"] = self._own_tools
-        asked.exact_thinking = self._exact_thinking
+        asked.highest_effort = self._highest_effort
         asked.tools, asked.dropped = self._tools, said.dropped
         return asked
 
@@ -154,8 +154,8 @@ class _Reader:
             reasoning.text("summary")  # summaries of thinking are always sent
             options["thinking"] = EFFORTS.get(effort or "")
             own = {"effort": effort} if effort and effort not in EFFORTS else {}
-            if effort == "max":
-                self._exact_thinking = {"reasoning": {"effort": effort}}
+            if effort == HIGHEST:
+                self._highest_effort = reasoning.place("effort")
             if own := {**own, **reasoning.rest()}:
                 self._own_fields["reasoning"] = own
         if (text := said.object("text")) is not None:
