@@ -11,9 +11,11 @@ from converse_model import misfits
 
 from swink_core import (
     AssistantMessage,
+    Base64Source,
     Block,
     CacheStrategy,
     Context,
+    DocumentBlock,
     ExtensionBlock,
     Host,
     Message,
@@ -449,6 +451,14 @@ def test_a_point_in_a_result_comes_after_it() -> None:
     last = _converted(context)["messages"][-1]
     found = {"toolResult": {"toolUseId": "t1", "content": [{"text": "found"}]}}
     assert last == _user(found, _own("1h"))
+
+
+def test_a_point_after_a_text_document_in_a_result_comes_after_the_result() -> None:
+    document = DocumentBlock(Base64Source("text/plain", "SGk="), "a.txt", metadata=_own())
+    result = ToolResultMessage("t1", "look", [document])
+    context = Context([HI, AssistantMessage([ToolCallBlock("t1", "look")]), result], tools=[LOOK])
+    last = _converted(context)["messages"][-1]
+    assert [[*part] for part in last["content"]] == [["toolResult"], ["cachePoint"]]
 
 
 @pytest.mark.parametrize(("model", "points"), [(CLAUDE, [POINT]), (LLAMA, [])])

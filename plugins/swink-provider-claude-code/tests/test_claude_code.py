@@ -485,6 +485,16 @@ REPEATED: list[tuple[str, list[Any], int, list[swink.ContentBlock]]] = [
         *lines("m1", {"type": "text", "text": TEXT}), STOP], 0, [swink.TextBlock(TEXT)]),
     ("before it has content", [start("m1"), ASKS_AGAIN, start("m2"), *streamed("m2", TEXT), STOP],
         0, [swink.TextBlock(TEXT)]),
+    ("never, while a tool ends within a block", [
+        start("m1"), *lines("m1", CALL), event("content_block_start", index=1),
+        piece("I also ", 1), {"type": "user", "message": {"content": [FOUND]}}, piece("look.", 1),
+        *lines("m1", {"type": "text", "text": "I also look."}),
+        event("content_block_stop", index=1), STOP, start("m2"), *streamed("m2", "Done."), STOP,
+    ], 0, [
+        swink.ExtensionBlock("claude-code", "tool_use", CALL), swink.TextBlock("I also "),
+        swink.ExtensionBlock("claude-code", "tool_result", FOUND), swink.TextBlock("look."),
+        swink.TextBlock("Done."),
+    ]),
     ("never", [start("m1"), *streamed("m1", "One."), STOP, start("m2"), *streamed("m2", "Two.")], 0,
         [swink.TextBlock("One."), swink.TextBlock("Two.")]),
 ]  # fmt: skip

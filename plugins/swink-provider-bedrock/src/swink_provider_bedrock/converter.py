@@ -10,7 +10,7 @@ pages that it links to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -183,7 +183,7 @@ class _Converter(MessageConverter):
         return [{"role": "user", "content": results}]
 
     def _tool_result(self, message: ToolResultMessage) -> list[dict[str, Any]]:
-        parts = self._content(message)
+        parts = self._with_text(self._native(message, self._pointed))
         # The API rejects cache points in a tool result.
         points = [part for part in parts if "cachePoint" in part]
         content = [part for part in parts if "cachePoint" not in part]
@@ -194,21 +194,31 @@ class _Converter(MessageConverter):
         return [{"toolResult": result}, *points[-1:]]
 
     def _content(self, message: Message) -> list[dict[str, Any]]:
-        native = _placed(part for parts in self.blocks(message, self._parts) for part in parts)
+        return self._with_text(_placed(self._native(message, self._parts)))
+
+    def _native(
+        self, message: Message, convert: Callable[[Block], list[dict[str, Any]] | LeftOut]
+    ) -> list[dict[str, Any]]:
+        return [part for parts in self.blocks(message, convert) for part in parts]
+
+    def _with_text(self, native: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Add the name of the first document if there is no text, without which it is refused."""
         documents = [part["document"] for part in native if "document" in part]
         if documents and not any("text" in part for part in native):
-            native.append({"text": documents[0]["name"]})  # a document alone is refused
+            native.append({"text": documents[0]["name"]})
         return native
 
     def _parts(self, block: Block) -> list[dict[str, Any]] | LeftOut:
+        """Convert a block as `_pointed` does, and report a cache point that must be moved."""
+        parts = self._pointed(block)
+        if not isinstance(parts, LeftOut) and len(parts) > 1 and not before_documents(parts[:1]):
+            report_change(f"{self.path(block)}.metadata.cachePoint", MOVED, "content_changed")
+        return parts
+
+    def _pointed(self, block: Block) -> list[dict[str, Any]] | LeftOut:
         """Return a converted block, followed by the cache point that the caller set after it."""
         part = self._part(block)
-        if isinstance(part, LeftOut):
-            return part
-        point = _point(block, self._caches)
-        if point and not before_documents([part]):
-            report_change(f"{self.path(block)}.metadata.cachePoint", MOVED, "content_changed")
-        return [part, *point]
+        return part if isinstance(part, LeftOut) else [part, *_point(block, self._caches)]
 
     def _part(self, block: Block) -> dict[str, Any] | LeftOut:
         if isinstance(block, TextBlock):

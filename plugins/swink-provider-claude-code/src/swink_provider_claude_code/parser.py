@@ -183,6 +183,7 @@ class StreamJsonParser:
         self._message: str | None = None  # the id of the model's current answer
         self._is_streaming = False  # its `message_stop` has not arrived
         self._is_partial = False  # it may have been cut off within a block
+        self._is_within = False  # a block of it has begun and has not ended
         self._is_lost = False  # it was cut off, and another one replaces it
         self._streamed: list[_Streamed] = []
         self._told: list[dict[str, Any]] = []  # complete blocks, which are written after a restart
@@ -202,8 +203,10 @@ class StreamJsonParser:
                 out.response(model=line.message.model)
                 self._whole(line.message, out)
             case "user" if line.message is not None and isinstance(line.message.content, list):
-                self._turn += 1
-                self._settle()
+                # A tool may end while the model still writes a block of the same answer.
+                if not self._is_within:
+                    self._turn += 1
+                    self._settle()
                 for block in line.message.content:
                     if block.get("type") == "tool_result":
                         self._write(block, out)
@@ -234,11 +237,11 @@ class StreamJsonParser:
                 request.measure(event.usage)
                 request.output = event.usage.output_tokens
         elif event.type == "message_stop":
-            self._is_streaming = self._is_partial = False
+            self._is_streaming = self._is_partial = self._is_within = False
         elif event.type == "content_block_start":
-            self._is_partial = True
+            self._is_partial = self._is_within = True
         elif event.type == "content_block_stop":
-            self._is_partial = False
+            self._is_partial = self._is_within = False
             out.end(key)
         elif event.type == "content_block_delta" and delta is not None:
             if delta.text and not self._shaped:
@@ -300,7 +303,7 @@ class StreamJsonParser:
         self._turn += 1
         self._message = id
         self._is_lost |= cut
-        self._is_streaming, self._is_partial = True, False
+        self._is_streaming, self._is_partial, self._is_within = True, False, False
 
     def _belong(self, id: str | None) -> None:
         """Record the answer to which a line belongs.
@@ -313,7 +316,7 @@ class StreamJsonParser:
                 self._is_lost = True
             elif not self._is_lost:
                 self._settle()
-            self._message, self._is_streaming = id, False
+            self._message, self._is_streaming, self._is_within = id, False, False
         self._is_partial = False
 
     def _settle(self) -> None:

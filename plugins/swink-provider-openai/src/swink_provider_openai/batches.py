@@ -32,6 +32,8 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 TOKEN = "swink"
 """The key in a batch's metadata for the token of the submission."""
 
+NO_REASON = "the vendor gives no reason"
+
 APIS = ("/chat/completions", "/responses")
 
 
@@ -78,8 +80,9 @@ class OpenAIBatches:
         if batch["status"] not in self.ended:
             return None
         found = [file for file in self.files(batch) if file]
-        if not found and (why := "; ".join(each["message"] for each in self.errors(batch))):
-            raise ProviderFailure(Failure("request", message=why))
+        if not found and (errors := self.errors(batch)):
+            reasons = (each.get("message") or each.get("code") or NO_REASON for each in errors)
+            raise ProviderFailure(Failure("request", message="; ".join(reasons)))
         return found
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:

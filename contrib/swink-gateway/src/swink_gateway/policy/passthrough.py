@@ -29,6 +29,7 @@ from swink_core import (
     StreamErrorKind,
     SystemMessage,
     TextBlock,
+    ThinkingLevel,
     Tool,
     UserMessage,
     replace,
@@ -199,7 +200,7 @@ def answering(
 def lowers_effort(model: Model, asked: Asked) -> bool:
     """Return True if the client asks for the effort `max`, and the model gets a lower one."""
     lowered = asked.highest_effort and "thinking" in asked.options
-    return bool(lowered) and rule_of(model).efforts.get("extra_high") != HIGHEST
+    return bool(lowered) and rule_of(model).efforts.get(ThinkingLevel.EXTRA_HIGH) != HIGHEST
 
 
 _OF_CLIENTS = ("extra", "headers", "settings")
