@@ -202,7 +202,7 @@ class _Converter(MessageConverter):
         return [part for parts in self.blocks(message, convert) for part in parts]
 
     def _with_text(self, native: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Add the name of the first document if there is no text, without which it is refused."""
+        """Add the name of the first document to content without text, which the API refuses."""
         documents = [part["document"] for part in native if "document" in part]
         if documents and not any("text" in part for part in native):
             native.append({"text": documents[0]["name"]})
