@@ -419,6 +419,11 @@ def event(type: str, **fields: Any) -> dict[str, Any]:
     return {"type": "stream_event", "event": {"type": type, **fields}}
 
 
+def thought(text: str) -> dict[str, Any]:
+    delta = {"type": "thinking_delta", "thinking": text}
+    return event("content_block_delta", index=0, delta=delta)
+
+
 def start(id: str) -> dict[str, Any]:
     return event("message_start", message={"id": id})
 
@@ -472,6 +477,10 @@ REPEATED: list[tuple[str, list[Any], int, list[swink.ContentBlock]]] = [
     ("twice", [*HALF, start("m2"), piece("The"), *lines("m3", {"type": "text", "text": TEXT})], 2, [
         swink.TextBlock(TEXT),
     ]),
+    ("after events that the command adds", [
+        start("m1"), thought("Hm, let"), event("content_block_stop", index=0), STOP, ASKS_AGAIN,
+        start("m2"), *streamed("m2", TEXT), STOP,
+    ], 1, [swink.TextBlock(TEXT)]),
     ("with its complete blocks", [
         start("m1"), *streamed("m1", "Well."), ASKS_AGAIN,
         start("m2"), *streamed("m2", "Well."), *streamed("m2", TEXT, 1), STOP,

@@ -216,6 +216,8 @@ class StreamJsonParser:
                 self._shaped = SHAPED in (line.tools or ())
             case "system" if line.subtype == "api_retry":
                 self._is_partial = True
+                # The command itself ends the events of an answer that was cut off.
+                self._is_lost |= bool(self._streamed) and not self._is_streaming
                 tries = f"{line.attempt} of {line.max_retries}"
                 out.notice("retry", f"the command retries, attempt {tries}: {line.error}")
             case "result":
