@@ -21,7 +21,9 @@ from swink_core.plugins.call import Call
 from swink_core.providers.source import EventSource, Source
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import TERMINAL, Automaton
+from swink_core.vocabulary.outcome import DOLLARS, MOST_TOKENS, TOKENS, valid_dollars
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.structs import replace
 
 Batch = list[ev.Event]
 
@@ -83,10 +85,10 @@ class ForeignSource:
             broken = self._automaton.step(event)
             if broken is not None:
                 return batch + self._against(broken)
-            batch.append(event)
             self.kept = self._automaton.kept
             if type(event) in TERMINAL:
-                break
+                return batch + _counted(event)
+            batch.append(event)
         return batch
 
     def fail(self, error: Exception) -> Batch:
@@ -126,6 +128,28 @@ class ForeignSource:
         """Close the plugin's iterator."""
         if self._close is not None:
             await self._close()
+
+
+def _counted(end: Any) -> Batch:
+    """Return a terminal event without invalid amounts, after a notice for each of them.
+
+    Such an amount would make the sums of the client wrong, and its limits useless.
+    """
+    notices: Batch = []
+    usage, cost = end.usage, end.cost
+    for name in TOKENS if usage is not None else ():
+        tokens = getattr(usage, name)
+        if tokens is not None and not (type(tokens) is int and 0 <= tokens <= MOST_TOKENS):
+            usage = replace(usage, **{name: None})
+            notices.append(ev.Notice("usage", f"the usage of {name} tokens is not a valid count"))
+    for name in DOLLARS if cost is not None else ():
+        dollars = getattr(cost, name)
+        is_number = isinstance(dollars, float | int) and valid_dollars(dollars) is not None
+        if dollars is not None and not is_number:
+            cost = replace(cost, **{name: None})
+            what = f"the {name} cost is not a valid amount: {dollars!r:.40}"
+            notices.append(ev.Notice("usage", what))
+    return [*notices, replace(end, usage=usage, cost=cost) if notices else end]
 
 
 @coroutine

@@ -21,16 +21,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.outcome import (
-    DOLLARS,
-    MOST_TOKENS,
-    TOKENS,
-    Cost,
-    StopReason,
-    StreamErrorKind,
-    Usage,
-    valid_dollars,
-)
+from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 Phase = Literal["before", "attempt", "ended"]
 
@@ -118,24 +109,6 @@ def _kept_of(event: Any) -> int:
         return len(repr(facts))
 
 
-def _wrong_amount(end: Any) -> str | None:
-    """Return the field of a terminal event with an invalid amount, and the amount, if there is one.
-
-    Such an amount would make the sums of the client wrong, and its limits useless.
-    """
-    for name in TOKENS if end.usage is not None else ():
-        tokens = getattr(end.usage, name)
-        is_count = type(tokens) is int and 0 <= tokens <= MOST_TOKENS
-        if tokens is not None and not is_count:
-            return f"usage.{name} is {tokens!r:.40}, not a count of tokens"
-    for name in DOLLARS if end.cost is not None else ():
-        dollars = getattr(end.cost, name)
-        is_number = isinstance(dollars, float | int) and valid_dollars(dollars) is not None
-        if dollars is not None and not is_number:
-            return f"cost.{name} is {dollars!r:.40}, not an amount of dollars"
-    return None
-
-
 class Automaton:
     """Follows a stream, and reports the rule that an event violates.
 
@@ -185,8 +158,6 @@ class Automaton:
             return f"done whose stop_reason is {event.stop_reason}"
         if type(event) is ev.Error and not abs(event.retry_after or 0) <= float_info.max:
             return f"error whose retry_after is {event.retry_after}, not a finite number"
-        if rule.effect == "end" and (wrong := _wrong_amount(event)):
-            return f"{event.type} whose {wrong}"
         if rule.effect in ("retry", "end"):
             if self.open:
                 return f"{event.type} with open blocks: {', '.join(map(str, self.open))}"

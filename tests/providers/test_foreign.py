@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from math import nan
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from fakes import (
 )
 
 import swink_core as swink
-from swink_core import Done, Error, Start, StopReason
+from swink_core import Cost, Done, Error, Start, StopReason, Usage
 from swink_core import StreamErrorKind as Kind
 from swink_testing.clock import ManualClock
 
@@ -233,6 +235,38 @@ async def test_nothing_comes_after_an_end_that_was_handed_over_with_more() -> No
 
     async with client_of(providers={"toy": Yielding(Lists)}) as client:
         assert await collect(client.stream(MODEL, "Hi")) == ANSWER
+
+
+# the usage and cost in a plugin's last event, and what is left of them
+AMOUNTS: list[tuple[Any, Any, Any, Any]] = [
+    (Usage(-5, 2), None, Usage(None, 2), None),
+    (Usage(1, 2.5, total=10**30), None, Usage(1), None),
+    (Usage(True, "2"), None, Usage(), None),
+    (None, Cost(total=nan), None, None),
+    (None, Cost(-0.5, 1.0), None, Cost(None, 1.0)),
+    (None, Cost(fees="1", total=2.0), None, Cost(total=2.0)),
+]
+
+
+@pytest.mark.parametrize(("usage", "cost", "left", "paid"), AMOUNTS)
+@pytest.mark.parametrize("end", [partial(Done, StopReason.STOP), partial(Error, StopReason.ERROR)])
+async def test_invalid_amounts_in_a_plugins_last_event_are_left_out_with_a_notice(
+    end: Callable[..., Any], usage: Any, cost: Any, left: Any, paid: Any
+) -> None:
+    class Miscounts:
+        async def batches(self) -> AsyncIterator[list[Any]]:
+            words = [swink.TextStart(0), swink.TextDelta(0, "Hi"), swink.TextEnd(0)]
+            yield [Start(), *words, end(usage=usage, cost=cost)]
+
+    async with client_of(providers={"toy": Yielding(Miscounts)}) as client:
+        stream = client.stream(MODEL, "Hi", retry=False)
+        events = await collect(stream)
+        assert (client.usage, client.cost) == (stream.call.usage, stream.call.cost)
+    *_, notice, last = events
+    assert notice.code == "usage"
+    assert "is not a valid" in notice.detail
+    assert (last.usage, last.cost) == (left, paid)
+    assert stream.message.text == "Hi"
 
 
 async def test_an_iterator_need_not_know_how_to_be_closed() -> None:
