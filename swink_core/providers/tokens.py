@@ -52,6 +52,9 @@ MOST_TOKENS = 1024
 NO_TOKEN = "token"
 """The code of a failed fetch."""
 
+_NOT_SET = ("no_credentials", "no_variable")
+"""The codes of a fetch that asked no service, because something is not set."""
+
 TOKEN_BYTES = 64 * 1024
 """The maximum size of a response with a token, in bytes."""
 
@@ -122,8 +125,7 @@ class TokenHTTP:
 
         `into` is a type that msgspec decodes, or `bytes` for the raw body. If the service refuses
         the request, raises ProviderFailure of kind `auth`; HTTP 408, 429, 5xx and lost connections
-        are of kind `network`, which is retried. Unless the service could not be reached, the code
-        of the failure is `token`.
+        are of kind `network`, which is retried.
         """
         try:
             return await self._read(request, into)
@@ -133,7 +135,7 @@ class TokenHTTP:
                 why = failure.message or f"HTTP {failure.status}"
                 who = self._grant.issuer or urlsplit(request.url).hostname
                 failure.message = f"{who} issued no token: {why}"
-                failure.code = NO_TOKEN
+                failure.code = failure.code or NO_TOKEN
             raise ProviderFailure(failure) from error
 
     async def _read(self, request: HTTPRequest, into: type[T]) -> T:
@@ -270,8 +272,12 @@ class Tokens:
     def _failed(self, grant: Grant, call: Call, error: Exception) -> Exception:
         """Record a failed fetch and return its error.
 
-        If the old token is still valid, set the time of the next attempt to renew it.
+        The code of the token service is replaced by the code of failed fetches. If the old token is
+        still valid, set the time of the next attempt to renew it.
         """
+        if isinstance(error, ProviderFailure) and error.failure.phase != "connect":
+            code = error.failure.code
+            error.failure.code = code if code in _NOT_SET else NO_TOKEN
         kept = self._kept.get(grant)
         now = call.clock.time()
         if kept is not None and now < kept.until:

@@ -503,6 +503,30 @@ async def test_a_refusal_has_the_code_of_tokens_and_the_services_message(
     assert caught.value.message == f"login.toy.invalid issued no token: {why}"
 
 
+@define(frozen=True)
+class Renewed(Key):
+    """Uses the code as a token if the service refuses the key."""
+
+    async def fetch(self, http: TokenHTTP) -> Token:
+        try:
+            return await super().fetch(http)
+        except ProviderFailure as error:
+            return Token(str(error.failure.code), 60.0)
+
+
+async def test_a_grant_sees_the_code_of_the_service() -> None:
+    class Renewing(Toy):
+        def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+            return Renewed(self.api_key(options) or "")
+
+    service = Service()
+    service.status, service.body = 400, b'{"error": {"code": "invalid_grant", "message": "No."}}'
+    async with client(service, provider=Renewing) as toy:
+        with pytest.raises(swink.StreamError):  # the model knows no such token
+            await toy.complete(MODEL, "Hi")
+    assert service.calls[0] == "invalid_grant"
+
+
 @pytest.mark.parametrize("status", [200, 400])
 async def test_a_response_of_the_token_service_is_closed(status: int) -> None:
     service = Service()

@@ -154,6 +154,33 @@ async def test_a_batch_is_not_lost_if_a_login_expires_while_it_runs(
     }
 
 
+@pytest.mark.parametrize("code", ["no_credentials", "token"])
+@pytest.mark.parametrize("cancel", [False, True])
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+async def test_an_expired_login_ends_a_run_before_any_row_is_written(
+    code: str,
+    cancel: bool,
+    tmp_path: Path,
+    vendor: tuple[str, VendorServer, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logins = 0
+
+    async def expired(self: HTTPProvider, *given: Any) -> Any:
+        nonlocal logins
+        logins += 1
+        why = Failure("request", kind=StreamErrorKind.AUTH, code=code, message="it has expired")
+        raise ProviderFailure(why)
+
+    failing_logins(monkeypatch, vendor[1], StreamErrorKind.AUTH, 1)
+    with pytest.raises(SwinkError, match="the session expired"):
+        await asked(tmp_path, vendor, ROWS[:2])
+    monkeypatch.setattr(HTTPProvider, "authorize", expired)
+    with pytest.raises(UsageError, match="it has expired"):
+        await asked(tmp_path, vendor, ROWS[:2], cancel=cancel)
+    assert (logins, (tmp_path / "answers.jsonl").read_bytes()) == (1, b"")
+
+
 @pytest.mark.parametrize("kind", [StreamErrorKind.AUTH, StreamErrorKind.NETWORK])
 async def test_answers_are_not_lost_if_a_login_expires_while_they_are_parsed(
     kind: StreamErrorKind,

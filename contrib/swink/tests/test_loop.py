@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from scripted_turns import Turns
 
 import swink
-from swink import RunEnd, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
+from swink import RunEnd, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart, toolbox
 from swink_recorder.loopback import Exchange, LoopbackServer
 
 RETRY = swink.RetryPolicy(base=0.0)
@@ -615,6 +616,32 @@ async def test_a_closed_client_stops_the_tools_of_its_runs(is_read: bool) -> Non
     for result in (reader or run.result(), run.result()):
         with pytest.raises(swink.StreamAborted, match="the run was closed"):
             await result
+
+
+@pytest.mark.parametrize("closing", ["the client", "the run"])
+async def test_a_tool_that_survives_its_cancellation_is_left_behind(
+    closing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolbox, "PATIENCE", 0.05)
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    async def survives() -> None:
+        began.set()
+        while not may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await may_end.wait()
+
+    client = swink.Client()
+    run = client.run("echo/tool", "Hi", tools=[survives])
+    reader = asyncio.create_task(run.result())
+    await began.wait()
+    async with asyncio.timeout(60):
+        await (client if closing == "the client" else run).aclose()
+        with pytest.raises(swink.StreamAborted, match="the run was closed"):
+            await reader
+    assert faults(run.conversation) == []
+    may_end.set()
+    await client.aclose()
 
 
 async def test_a_closed_client_stops_the_tools_of_a_run_in_another_loop() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swink_core import StreamError, SwinkError, UsageError
+from swink_core import StreamError, StreamErrorKind, SwinkError, UsageError
 from swink_core.providers import KINDS
 
 __all__ = ["BATCH_FAILED", "HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
@@ -22,8 +22,8 @@ PASSING = HOPELESS.union(
 )
 """Kinds of failure that the row did not cause; the next run retries these rows."""
 
-NO_CREDENTIALS = "no_credentials"
-"""The error code of a call that is not sent because no credentials are set."""
+UNSENT = ("no_credentials", "token")
+"""The error codes of a call that is not sent because it has no credentials or gets no token."""
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:
@@ -32,6 +32,8 @@ def refusal_of(error: SwinkError) -> UsageError | None:
     Only missing credentials affect all rows; a call without credentials fails before any request is
     sent.
     """
-    if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
+    if not isinstance(error, StreamError) or error.kind is not StreamErrorKind.AUTH:
+        return None
+    if error.code not in UNSENT or error.attempts > 1:
         return None
     return UsageError(error.message, title=error.title, resolution=error.resolution)

@@ -51,6 +51,7 @@ class Toolbox:
         self._under_way: dict[asyncio.Task[ToolResultMessage | None], ToolCallBlock] = {}
         self._results: dict[str, ToolResultMessage] = {}
         self._decisions: Mapping[str, Decision] = {}
+        self._cancelled: asyncio.Future[None] | None = None  # done once the calls are cancelled
         self.waiting: set[str] = set()
         """The ids of calls that wait for a decision."""
 
@@ -71,8 +72,13 @@ class Toolbox:
     async def carry_out(
         self, calls: list[ToolCallBlock], turn: int
     ) -> AsyncGenerator[list[ToolStart | ToolEnd], None]:
-        """Carry out calls concurrently, and yield their start and end events."""
+        """Carry out calls concurrently, and yield their start and end events.
+
+        After `cancel`, calls that do not end in time are left behind.
+        """
         began = time.monotonic()
+        cancelled = self._cancelled = asyncio.get_running_loop().create_future()
+        patience = PATIENCE
         started = [
             ToolStart(self._run_id, turn, call) for call in calls if call.id not in self._results
         ]
@@ -84,7 +90,15 @@ class Toolbox:
                 self._under_way[task] = start.tool_call
             yield [*started]
             while self._under_way:
-                done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+                is_over = cancelled.done()
+                done, _ = await asyncio.wait(
+                    self._under_way if is_over else [*self._under_way, cancelled],
+                    timeout=PATIENCE if is_over else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not done:
+                    patience = 0.0
+                    break
                 seconds = time.monotonic() - began
                 ended = [
                     ToolEnd(self._run_id, turn, call, result, seconds)
@@ -96,7 +110,7 @@ class Toolbox:
                 if ended:
                     yield [*ended]
         finally:
-            await self._stop()
+            await self._stop(patience)
 
     def results(self, calls: list[ToolCallBlock]) -> list[ToolResultMessage]:
         """Return a result for each call of a turn, in order, even for a call that never ended."""
@@ -112,11 +126,13 @@ class Toolbox:
         """Cancel all running calls."""
         for task in self._under_way:
             task.cancel()
+        if self._cancelled is not None and not self._cancelled.done():
+            self._cancelled.set_result(None)
 
-    async def _stop(self) -> None:
+    async def _stop(self, patience: float) -> None:
         self.cancel()
         if self._under_way:
-            await asyncio.wait(self._under_way, timeout=PATIENCE)
+            await asyncio.wait(self._under_way, timeout=patience)
         for task in [*self._under_way]:
             self._over(task)
 
