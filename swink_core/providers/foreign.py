@@ -21,7 +21,7 @@ from swink_core.plugins.call import Call
 from swink_core.providers.source import EventSource, Source
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import TERMINAL, Automaton
-from swink_core.vocabulary.outcome import DOLLARS, MOST_TOKENS, TOKENS, valid_dollars
+from swink_core.vocabulary.outcome import INVALID_COST, MOST_TOKENS, TOKENS, sound_cost
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.structs import replace
 
@@ -142,13 +142,9 @@ def _counted(end: Any) -> Batch:
         if tokens is not None and not (type(tokens) is int and 0 <= tokens <= MOST_TOKENS):
             usage = replace(usage, **{name: None})
             notices.append(ev.Notice("usage", f"the usage of {name} tokens is not a valid count"))
-    for name in DOLLARS if cost is not None else ():
-        dollars = getattr(cost, name)
-        is_number = isinstance(dollars, float | int) and valid_dollars(dollars) is not None
-        if dollars is not None and not is_number:
-            cost = replace(cost, **{name: None})
-            what = f"the {name} cost is not a valid amount: {dollars!r:.40}"
-            notices.append(ev.Notice("usage", what))
+    if cost is not None:
+        cost, wrong = sound_cost(cost)
+        notices += [ev.Notice("usage", INVALID_COST.format(name)) for name in wrong]
     return [*notices, replace(end, usage=usage, cost=cost) if notices else end]
 
 

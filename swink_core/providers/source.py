@@ -30,7 +30,7 @@ from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.messages import SystemMessage, ToolResultMessage
-from swink_core.vocabulary.outcome import StopReason
+from swink_core.vocabulary.outcome import INVALID_COST, StopReason, sound_cost
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
@@ -505,6 +505,11 @@ class EventSource:
         out.close()
         usage = out.usage_seen and out.usage_seen.added_up()
         attempt.learn(out.response_id, out.model, usage)
+        if out.cost_parts is not None:
+            out.cost_parts, wrong = sound_cost(out.cost_parts)
+            for name in wrong:
+                if name != "total":  # the total is reported as `cost` too
+                    attempt.notice("usage", INVALID_COST.format(name))
         if out.cost is not None:
             attempt.report_cost(out.cost)
         return [*attempt.take_notices(), *out.take()]

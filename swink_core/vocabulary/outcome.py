@@ -152,6 +152,8 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 DOLLARS = ("input", "output", "cache_read", "cache_write", "fees", "total")
 """The amounts of a `Cost`."""
 
+INVALID_COST = "the {} cost is not a valid amount"
+
 MOST_TOKENS = 10**12
 """Upper limit of plausible token counts."""
 
@@ -275,6 +277,17 @@ def valid_dollars(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return amount if 0.0 <= amount < inf else None
+
+
+def sound_cost(cost: Cost) -> tuple[Cost, list[str]]:
+    """Return a cost without its invalid amounts, and the names of these amounts."""
+    wrong = []
+    for name in DOLLARS:
+        dollars = getattr(cost, name)
+        is_number = isinstance(dollars, float | int) and valid_dollars(dollars) is not None
+        if dollars is not None and not is_number:
+            wrong.append(name)
+    return replace(cost, **dict.fromkeys(wrong)) if wrong else cost, wrong
 
 
 def dollars_of(cost: Cost | None) -> float | None:

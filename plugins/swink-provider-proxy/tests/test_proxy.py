@@ -258,6 +258,37 @@ async def test_the_cost_that_the_gateway_reports_arrives_whole(
     assert charge.estimated or not cost.estimated
 
 
+# the cost that a gateway reports, and what is left of it
+WRONG_COSTS: list[tuple[swink.Cost, swink.Cost | None]] = [
+    (swink.Cost(total=-5.0), None),
+    (swink.Cost(input=-5.0), None),
+    (swink.Cost(input=0.25, output=0.5, total=-1.0), swink.Cost(input=0.25, output=0.5)),
+    (swink.Cost(input=-0.25, total=0.5), swink.Cost(total=0.5)),
+]
+
+
+@pytest.mark.parametrize(("cost", "left"), WRONG_COSTS)
+@pytest.mark.parametrize("is_error", [False, True], ids=["an answer", "an error"])
+async def test_invalid_amounts_of_a_gateway_are_left_out_with_a_notice(
+    cost: swink.Cost, left: swink.Cost | None, is_error: bool
+) -> None:
+    done = swink.Done(swink.StopReason.STOP, DONE.usage, cost)
+    failed = swink.Error(error_message="no", usage=DONE.usage, cost=cost, error_kind=Kind.UNKNOWN)
+    async with (
+        Gateway(frames(*HELLO, failed if is_error else done)) as base_url,
+        swink.Client() as client,
+    ):
+        options: Any = {"base_url": base_url, "retry": swink.RetryPolicy.none()}
+        async with client.stream("proxy/acme/large", "Hi", **options) as stream:
+            events = [event async for event in stream]
+    last: Any = events[-1]
+    [notice] = [event for event in events if isinstance(event, swink.Notice)]
+    assert "is not a valid amount" in notice.detail
+    assert last.cost == left
+    assert client.cost == left
+    assert (client.charge.cost or 0) >= 0
+
+
 async def test_what_comes_beside_the_text_arrives_and_goes_back() -> None:
     logprobs = {"logprobs": {"content": [{"token": "Hi", "logprob": -0.5}]}}
     sound = swink.Extension(1, "openai", "audio", {"id": "audio_1", "data": "AAAA"})
