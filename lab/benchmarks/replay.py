@@ -1,4 +1,8 @@
-"""Calls whose work never varies: `python -m lab.benchmarks.replay KIND COUNT [PLANT]`.
+"""Calls whose work never varies: `python -m lab.benchmarks.replay`, with runs on standard input.
+
+Each line of the input is one run, `KIND COUNT [PLANT]`. The process makes one call of each kind,
+and then forks for each run, so that all runs share one start. For each fork it prints a line: the
+process ID and the run.
 
 The answers come from memory, so that nothing but the client's own work is left to count; see
 `lab.benchmarks.instructions`, which counts it. PLANT names the stage that is made slower on
@@ -10,7 +14,7 @@ purpose, to show that it is noticed: one of `STAGES` or, with `gateway`, of `GAT
     log, prometheus, otel  the same with that observer
     sdk      COUNT times the spans and measurements of such a call, by OpenTelemetry's SDK alone
     gateway  COUNT requests to a gateway in memory, each with such an answer
-    nothing  no answer: what the start alone takes
+    nothing  no answer: what a fork alone takes
 
     chat-31-300  each conversation of Chat Completions once, then COUNT answers of 300 deltas to
                  the one of 31 messages and 8 tools; likewise for each name in `CONVERSATIONS`
@@ -19,13 +23,17 @@ purpose, to show that it is noticed: one of `STAGES` or, with `gateway`, of `GAT
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any
 
 from lab.benchmarks import conversations
 from lab.benchmarks.conversations import PROTOCOLS, PROVIDERS, SIZES, Answering, conversation, read
+from lab.benchmarks.gateway_in_memory import answer_requests
 from lab.benchmarks.server import WRITE_SIZE, expected_text, frames
 from swink_core import Client
 from swink_core import client as client_module
@@ -231,18 +239,55 @@ def _iterations(stage: str, arguments: tuple[Any, ...]) -> int:
     return len(arguments[1]) // 55 if stage == "decoder" else ITERATIONS
 
 
-if __name__ == "__main__":
-    kind, count, *plants = sys.argv[1:]
+def run(kind: str, count: int, *plants: str) -> None:
+    """Make `count` calls of a kind, with the slowdowns planted. Raises AssertionError."""
     for plant in plants:
         _plant(plant)
     if kind in CONVERSATIONS:
-        asyncio.run(converse(kind, int(count)))
+        asyncio.run(converse(kind, count))
     elif kind == "sdk":
-        telemetry(int(count))
+        telemetry(count)
     elif kind == "gateway":
-        # imported here, so that the collector has the same objects to search in the other kinds
-        from lab.benchmarks.gateway_in_memory import answer_requests
-
-        asyncio.run(answer_requests(reads("request"), HEAD, OWN, expected_text(3), int(count)))
+        asyncio.run(answer_requests(reads("request"), HEAD, OWN, expected_text(3), count))
     elif kind != "nothing":
-        asyncio.run(replay(kind, int(count)))
+        asyncio.run(replay(kind, count))
+
+
+def _forked(kind: str, count: str, *plants: str) -> int:
+    """Start a run in a fork, and return its process ID."""
+    process = os.fork()
+    if process:
+        return process
+    try:
+        run(kind, int(count), *plants)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _await_one() -> None:
+    process, status = os.wait()
+    if status:
+        sys.exit(f"the run in process {process} failed")
+
+
+def main() -> None:
+    """Make each run of standard input in a fork, as many at a time as there are processors."""
+    runs = sys.stdin.read().splitlines()
+    # one call of each kind imports and builds everything, so that no fork repeats it
+    for kind in ("gateway", "sdk", *DELTAS, *(f"{protocol}-1-3" for protocol in PROTOCOLS)):
+        run(kind, 1)
+    gc.collect()
+    gc.freeze()  # a fork's collections search only what its own calls make
+    at_once = os.cpu_count() or 1
+    for number, line in enumerate(runs):
+        if number >= at_once:
+            _await_one()
+        print(_forked(*line.split()), line, flush=True)
+    for _ in runs[-at_once:]:
+        _await_one()
+
+
+if __name__ == "__main__":
+    main()
