@@ -14,7 +14,6 @@ purpose, to show that it is noticed: one of `STAGES` or, with `gateway`, of `GAT
     log, prometheus, otel  the same with that observer
     sdk      COUNT times the spans and measurements of such a call, by OpenTelemetry's SDK alone
     gateway  COUNT requests to a gateway in memory, each with such an answer
-    nothing  no answer: what a fork alone takes
 
     chat-31-300  each conversation of Chat Completions once, then COUNT answers of 300 deltas to
                  the one of 31 messages and 8 tools; likewise for each name in `CONVERSATIONS`
@@ -249,7 +248,7 @@ def run(kind: str, count: int, *plants: str) -> None:
         telemetry(count)
     elif kind == "gateway":
         asyncio.run(answer_requests(reads("request"), HEAD, OWN, expected_text(3), count))
-    elif kind != "nothing":
+    else:
         asyncio.run(replay(kind, count))
 
 
