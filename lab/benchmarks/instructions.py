@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +113,7 @@ def count(arguments: tuple[str, ...]) -> int:
     return _counted(said)
 
 
-def count_runs(runs: Iterable[str]) -> dict[str, int]:
+def _count_forks(runs: Iterable[str]) -> dict[str, int]:
     """Return the instructions of each run, with those of the process that forked it.
 
     Forking takes about 25,000 instructions, which count in the runs after it. Raises
@@ -144,10 +144,9 @@ def compile_modules() -> None:
     subprocess.run(REPLAY, env=_fixed(), stdin=subprocess.DEVNULL, check=True)
 
 
-def measured(measures: Iterable[Measure] = MEASURES) -> dict[str, int]:
+def measured(measures: Sequence[Measure]) -> dict[str, int]:
     """Return the instructions of a unit of each measure, by its name, and those of the import."""
-    measures = tuple(measures)
-    counts = count_runs(dict.fromkeys(run for m in measures for run in (m.shorter, m.longer)))
+    counts = _count_forks(dict.fromkeys(run for m in measures for run in (m.shorter, m.longer)))
     return {
         "import": count(("-c", "import swink_core")) - count(("-c", "pass")),
         **{m.name: (counts[m.longer] - counts[m.shorter]) // m.units for m in measures},
@@ -163,7 +162,7 @@ def slower(now: dict[str, int], before: dict[str, int]) -> list[str]:
     ]
 
 
-def unnoticed(counted: dict[str, int]) -> list[str]:
+def _unnoticed(counted: dict[str, int]) -> list[str]:
     """Describe each planted slowdown that does not exceed the tolerance."""
     return [
         f"a slowdown planted in the {plant} is not noticed"
@@ -202,7 +201,7 @@ def main() -> int:
     if not before:
         print("no baseline for this environment: --write makes one")
         return 0
-    failures = [*slower(now, before), *unnoticed(counted)]
+    failures = [*slower(now, before), *_unnoticed(counted)]
     for failure in failures:
         print(f"failed: {failure}", file=sys.stderr)
     return int(bool(failures))

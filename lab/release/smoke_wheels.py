@@ -180,7 +180,7 @@ class Environment:
     def install(self, *requirements: str) -> None:
         pip: list[str | Path] = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
         pip += ["--python", self.python]
-        # most of what is installed is never imported, so modules are compiled where they are
+        # most installed modules are never imported; Python compiles the others on import
         pip += ["install", "-qq", "--no-input", "--no-index", "--no-compile"]
         pip += ["--find-links", self._wheelhouse]
         run([*pip, *requirements], cwd=self.home)
