@@ -347,7 +347,11 @@ async def back(*ledgers: RedisLedger) -> None:
 
 @pytest.mark.parametrize("forgets", [False, True])
 async def test_without_redis_each_process_uses_its_lease_and_settles_after_the_reconnect(
-    forgets: bool, mortal: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    forgets: bool,
+    mortal: RedisServer,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+    by_itself: None,
 ) -> None:
     ledgers = RedisLedger(mortal.url, clock), RedisLedger(mortal.url, clock)
     budget = Allowance(dollars_a_day=16.0)
@@ -938,8 +942,12 @@ async def test_an_eviction_policy_that_may_delete_budgets_is_logged(
         await ledger.aclose()
 
 
+def _has_mark(ledger: RedisLedger) -> bool:
+    return ledger._mark is not None
+
+
 async def test_budgets_are_restored_after_a_flush_of_redis(
-    server: RedisServer, caplog: pytest.LogCaptureFixture
+    server: RedisServer, caplog: pytest.LogCaptureFixture, by_itself: None
 ) -> None:
     key, counters = "flushed", Counter[str]()
     ledger = RedisLedger(server.url, counters=counters)
@@ -947,7 +955,7 @@ async def test_budgets_are_restored_after_a_flush_of_redis(
     assert isinstance(ticket, Ticket)
     await ledger.settle(ticket, 0, 0.25)
     await taken(ledger, key)
-    await ledger._check_data()
+    await until(partial(_has_mark, ledger))
     await ledger._server.redis.flushall()
     await ledger._check_data()
     spent = await taken(ledger, key)
@@ -957,10 +965,6 @@ async def test_budgets_are_restored_after_a_flush_of_redis(
     await ledger._check_data()
     assert counters[DATA_LOST] == 1
     await ledger.aclose()
-
-
-def _has_mark(ledger: RedisLedger) -> bool:
-    return ledger._mark is not None
 
 
 async def test_running_answers_are_counted_again_after_a_flush_of_redis(
