@@ -332,7 +332,14 @@ def test_an_unusable_store_is_reported_with_the_cause(store: Store, why: str) ->
 
 
 @pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[RedisServer]:
+def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the background tasks, so that the test controls every step."""
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
+
+
+@pytest.fixture
+def mortal(tmp_path: Path, by_itself: None) -> Iterator[RedisServer]:
     server = RedisServer(tmp_path)
     server.start()
     yield server
@@ -347,11 +354,7 @@ async def back(*ledgers: RedisLedger) -> None:
 
 @pytest.mark.parametrize("forgets", [False, True])
 async def test_without_redis_each_process_uses_its_lease_and_settles_after_the_reconnect(
-    forgets: bool,
-    mortal: RedisServer,
-    clock: ManualClock,
-    caplog: pytest.LogCaptureFixture,
-    by_itself: None,
+    forgets: bool, mortal: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledgers = RedisLedger(mortal.url, clock), RedisLedger(mortal.url, clock)
     budget = Allowance(dollars_a_day=16.0)
@@ -374,13 +377,6 @@ async def test_without_redis_each_process_uses_its_lease_and_settles_after_the_r
     for ledger in ledgers:
         assert isinstance(await ledger.admit("a", budget, 0, 1.0), Ticket)
         await ledger.aclose()
-
-
-@pytest.fixture
-def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the background tasks, so that the test controls every step."""
-    monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 3600.0)
-    monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
 
 
 class Torn(RedisLedger):
